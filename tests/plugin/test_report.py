@@ -488,6 +488,87 @@ def test_a_task_of_a_client_is_named_by_the_handler_that_it_ran(run):
     result.stdout.fnmatch_lines(["mailer held #1 of 'orders' when task 'handle' died of KeyError: 'customer' at *"])
 
 
+ON_A_LOOP = ("-p", "pytest_asyncio.plugin")
+SERVICE = """
+    import asyncio
+    import aio_pika
+
+    kept = []
+
+    async def consume(url):
+        async with await aio_pika.connect(url) as connection:
+            queue = await (await connection.channel()).declare_queue("orders", durable=True)
+            async with queue.iterator() as orders:
+                async for order in orders:
+                    async with order.process():
+                        raise KeyError(order.body.decode())
+
+    async def handled(leveret, body):
+        kept.append(asyncio.create_task(consume(leveret.url)))
+        await leveret.aio.wait_for_consumer("orders", timeout=5)
+        leveret.publish("", "orders", body)
+        await asyncio.wait([kept[-1]], timeout=5)
+"""
+
+
+def test_a_task_that_the_application_keeps_is_named_with_the_error_that_ended_it(run, suite):
+    suite.makepyfile(service=SERVICE)
+    result = run(
+        """
+        import gc
+        import pytest
+        import service
+
+        @pytest.mark.asyncio
+        async def test_it(leveret):
+            await service.handled(leveret, "tea")
+            assert leveret.url == ""
+
+        def test_asyncio_reports_it_too(caplog):
+            service.kept.clear()
+            gc.collect()
+            assert "Task exception was never retrieved" in caplog.text
+    """,
+        *ON_A_LOOP,
+        "-W",
+        "ignore::pytest.PytestUnraisableExceptionWarning",
+    )
+
+    result.assert_outcomes(failed=1, passed=1)
+    result.stdout.fnmatch_lines(
+        ["*leveret: also noticed*", "task 'consume' died of KeyError: 'tea' at service.py:12 in consume"]
+    )
+
+
+def test_a_task_whose_error_was_read_or_whose_loop_has_ended_is_not_named(run, suite):
+    suite.makepyfile(service=SERVICE)
+    result = run(
+        """
+        import pytest
+        import service
+
+        @pytest.mark.asyncio
+        async def test_earlier(leveret_session):
+            await service.handled(leveret_session, "of an earlier test")
+
+        @pytest.mark.asyncio
+        async def test_it(leveret_session):
+            await service.handled(leveret_session, "read")
+            service.kept[-1].exception()
+            assert leveret_session.url == ""
+
+        def test_end():
+            service.kept.clear()
+    """,
+        *ON_A_LOOP,
+        "-W",
+        "ignore::pytest.PytestUnraisableExceptionWarning",
+    )
+
+    result.assert_outcomes(passed=2, failed=1)
+    result.stdout.no_fnmatch_line("*died of*")
+
+
 def test_a_test_that_passes_leaves_the_hook_of_threads_as_it_was(run):
     result = run("""
         import threading

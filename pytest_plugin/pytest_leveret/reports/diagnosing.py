@@ -325,7 +325,7 @@ def _asked(item: pytest.Item, call: pytest.CallInfo[None], moment: Moment, broke
     asked.is_wait = asked.is_wait or isinstance(error, WaitTimeoutError)
     asked.is_timeout = asked.is_timeout or (isinstance(error, TimeoutError | Empty) and not asked.is_wait)
     asked.raised = [*raised_by(error)]
-    deaths = [*notes_of(item).deaths, *_deaths_of_tasks(call)]
+    deaths = [*notes_of(item).deaths, *_deaths_of_tasks(call), *_deaths_of_kept_tasks(call)]
     asked.deaths = [one.death._replace(place=one.place(broker)) for one in deaths]
     asked.caught = [
         Caught(one.death.error, one.death.line, place, one.death.text)
@@ -429,6 +429,24 @@ def _deaths_of_tasks(call: pytest.CallInfo[None]) -> list[Noted]:
         for error in errors
         if error is not None and error is not call.excinfo.value and not isinstance(error, pytest.fail.Exception)
     ]
+
+
+def _deaths_of_kept_tasks(call: pytest.CallInfo[None]) -> list[Noted]:
+    """Return the tasks of running loops that an error ended at work with a client, and whose error nothing has read.
+
+    asyncio reports them once they are collected. An earlier test may have left one, so none is why this one failed.
+    """
+    asyncio = sys.modules.get("asyncio")
+    # All clients whose tasks run a user's code on asyncio are built on aiormq.
+    if asyncio is None or "aiormq" not in sys.modules or call.excinfo is None:
+        return []
+    from leveret.observe.calls.insight import instances
+
+    # Task.exception() would keep asyncio from its report.
+    tasks = [task for task in instances([asyncio.Task]) if task._log_traceback and not task.get_loop().is_closed()]
+    errors = [task._exception for task in tasks if task._exception is not call.excinfo.value]
+    kept = [error for error in errors if not isinstance(error, pytest.fail.Exception) and _is_of_client(error)]
+    return [Noted(_death_of_task(error)._replace(is_client=False), []) for error in kept]
 
 
 def _death_of_task(error: BaseException) -> TaskDeath:

@@ -53,7 +53,7 @@ class ClientInsight:
         # `assertRaises` takes from an exception all that shows where it came by.
         self.may_be_cleared: Final = _UNITTEST in modules_of_others()
         kinds = _channel_classes()
-        things = _instances((Exception, *kinds))
+        things = instances((Exception, *kinds))
         # An earlier test may have made the same mistake.
         self._earlier: Final = [_reference(error) for error in _errors_about(text, things)]
         # The channels that may be this one, by module. An earlier test may have left a channel open, to a broker that
@@ -100,7 +100,7 @@ class ClientInsight:
         earlier = {id(reference()) for reference in self._earlier}
         return self._product == _NEVER_SILENT or any(
             id(error) not in earlier and any(is_of_user(frame) for frame, _ in walk_tb(error.__traceback__))
-            for error in _errors_about(self._text, _instances((Exception,)))
+            for error in _errors_about(self._text, instances((Exception,)))
         )
 
 
@@ -115,7 +115,7 @@ class RobustQueues:
         self.lost: Final = frozenset(lost)
         self._ports: Final = ports
         kind = getattr(sys.modules.get("aio_pika.robust_queue"), "RobustQueue", None)
-        self._queues: Final = [weakref.ref(queue) for queue in _instances((kind,))] if isinstance(kind, type) else []
+        self._queues: Final = [weakref.ref(queue) for queue in instances((kind,))] if isinstance(kind, type) else []
 
     def expected(self, lost: Iterable[str]) -> list[str]:
         """Return the tags of the consumers that are certain to come back, unless their client is closed first."""
@@ -130,7 +130,8 @@ class RobustQueues:
         return False
 
 
-def _instances(kinds: Iterable[type]) -> list[Any]:
+def instances(kinds: Iterable[type]) -> list[Any]:
+    """Return the objects of these classes, and of classes that extend them, that the collector knows."""
     # `isinstance` would ask proxies and mocks for their class. `issubclass` would ask an abstract class, and CPython
     # 3.11 crashes if that is about a class being collected. Such a class is no longer among the subclasses.
     # A metaclass may have its own hash. `id` would raise an audit event for each object of the process.
