@@ -30,7 +30,6 @@ from celery.beat import Scheduler, Service
 from celery.contrib.testing.worker import start_worker
 
 from leveret import Broker
-from leveret.engine.engine import Engine
 from leveret.time.naps import Sleeper, nap
 
 _WAKE_UP_EVERY_S: Final = 0.1
@@ -86,9 +85,8 @@ def running_beat(app: Any, *, broker: Broker, **options: Any) -> Iterator[Servic
         scheduler.adjust = lambda span, drift=None: span
         # Sums of floats for one instant differ in the last digits.
         scheduler._when = lambda entry, span, **more: round(when(entry, span, **more), 6)
-        engine, errors = broker._engine, list[Exception]()
-        sleeper = Sleeper(engine, "Celery's beat")
-        thread = threading.Thread(target=_tick, args=(scheduler, sleeper, engine, errors), name="beat", daemon=True)
+        sleeper, errors = Sleeper(broker._engine, "Celery's beat"), list[Exception]()
+        thread = threading.Thread(target=_tick, args=(scheduler, sleeper, broker, errors), name="beat", daemon=True)
         thread.start()
         try:
             yield service
@@ -98,16 +96,16 @@ def running_beat(app: Any, *, broker: Broker, **options: Any) -> Iterator[Servic
             if thread.is_alive():
                 raise RuntimeError(f"Celery's beat has not ended within {_END_S} s after its block")
             service.sync()
-        if errors and engine.loop.is_running:
+        if errors and broker._engine.loop.is_running:
             raise errors[0]
 
 
-def _tick(scheduler: Scheduler, sleeper: Sleeper, engine: Engine, errors: list[Exception]) -> None:
+def _tick(scheduler: Scheduler, sleeper: Sleeper, broker: Broker, errors: list[Exception]) -> None:
     try:
         while not sleeper.has_ended:
             # Celery adds what is left until a task is due to a later look at the clock. If the clock ran on in between,
             # the task would be late, and a clock that is held at its time would never reach it.
-            _TICK.now = engine.clock.now()
+            _TICK.now = broker._engine.clock.now()
             span = scheduler.tick()
             if span and span > 0:
                 sleeper.doze_until(_TICK.now + round(span * 1_000_000))
