@@ -777,7 +777,9 @@ def test_a_name_that_only_docker_knows_is_led_here_and_another_one_is_named(
         said.append(capsys.readouterr().out)
 
     shop, urls, far = said
-    assert "leveret_hosts: test_it.py:4 names amqp://rabbitmq:5672, which this machine does not know; in " in shop
+    assert (
+        "leveret_hosts: test_it.py:4 names amqp://rabbitmq:5672, of a network of Docker or a private one; in " in shop
+    )
     assert "leveret_hosts" not in urls
     assert "note: test_it.py:2 names amqp://mq.example:5672, which is another machine: let it read the " in far
 

@@ -167,7 +167,7 @@ def _at_the_port(project: Project) -> list[str]:
 def _hosts(project: Project) -> Iterator[IniLine]:
     """Yield the line about the names of other machines in the code."""
     if led := project.addresses.of_docker():
-        why = f"{led[0].where} {stated(led[0])}, which this machine does not know; in the tests it is leveret"
+        why = f"{led[0].where} {stated(led[0])}, of a network of Docker or a private one; in the tests it is leveret"
         yield IniLine("leveret_hosts", " ".join(sorted({it.host for it in led})), why)
 
 
