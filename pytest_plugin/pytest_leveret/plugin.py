@@ -69,11 +69,11 @@ def pytest_report_header(config: pytest.Config) -> str | None:
     """Return a line with the settings that differ from the defaults."""
     if not is_used(config):
         return None
-    from pytest_leveret import real
+    from pytest_leveret import brokers, real
     from pytest_leveret.brokers import run_broker
 
-    settings, led = options.general_settings(config), run_broker.led_by(config)
-    parts = [f"{word}={_shown(it.value)} ({it.origin})" for word, it in settings.items() if it.origin not in led]
+    settings, led = options.general_settings(config), run_broker.PORTS if brokers.role_of(config) else ()
+    parts = [f"{word}={_shown(it.value)} ({it.origin})" for word, it in settings.items() if word not in led]
     parts += run_broker.header(config)
     parts = [f"on {place}", *parts] if (place := real.place(config)) else parts
     return f"leveret: {', '.join(parts)}" if parts else None

@@ -679,7 +679,7 @@ def test_tests_that_need_what_is_not_installed_are_not_tried(
     assert "leveret: written; now run `pip install 'leveret[http]'`, then `python -m pytest`\n" in said.out
     assert "running the tests" not in said.out
     assert said.err == (
-        "leveret: the tests were not run, because they need leveret[http]; run `pip install 'leveret[http]'`, then "
+        "leveret: the tests need leveret[http] and were not run; run `pip install 'leveret[http]'`, then "
         "`leveret init --try`\n"
     )
 

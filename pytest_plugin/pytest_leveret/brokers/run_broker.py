@@ -52,7 +52,8 @@ _RUN: Final = pytest.StashKey[RunBroker]()
 _FIXTURE: Final = "leveret_session"
 _HTTP: Final = "management_"
 _HOSTS: Final = "hosts"
-_PORTS: Final = ("port", "management_port")
+# The options to which each worker of pytest-xdist has an answer of its own.
+PORTS: Final = ("port", "management_port")
 _LOCAL: Final = ("localhost", "127.0.0.1", "0.0.0.0")
 # The usual port for HTTP.
 _HTTP_PORT: Final = "15672"
@@ -71,11 +72,11 @@ def prepare(config: pytest.Config) -> None:
     brokers.refuse_unusable(config)
     settings, setting = settings_for(config, None), wanted.get("url_env")
     role = brokers.role_of(config)
-    led = {word: it for word, it in wanted.items() if word == _HOSTS or (role and word in _PORTS)}
+    led = {word: it for word, it in wanted.items() if word == _HOSTS or (role and word in PORTS)}
     if role == "controller":
         # It runs no tests, so its broker is none of the brokers that the trace shows.
         settings.pop("trace_dir", None)
-    for word in led.keys() & _PORTS:
+    for word in led.keys() & PORTS:
         settings[word] = Setting(0, led[word].origin)
         if word != "port":
             settings["management"] = Setting(True, led[word].origin)
@@ -140,12 +141,6 @@ def _lead(
 def is_started(config: pytest.Config) -> bool:
     """Return whether the run has a broker of its own."""
     return _RUN in config.stash
-
-
-def led_by(config: pytest.Config) -> Mapping[str, str]:
-    """Return the names that lead to the broker of the run, as the header shows them, by where they were set."""
-    run = config.stash.get(_RUN, None)
-    return {} if run is None else run.led
 
 
 def begin_session(session: pytest.Session) -> None:

@@ -68,9 +68,8 @@ def _run(options: argparse.Namespace) -> int:
         print(f"leveret: nothing to write; {why}")
         return _tried(project, [], options.seconds).code if options.tries else 0
     is_agreed = options.yes or (not options.tries and _agreed())
-    missing = proposal.missing_extras(project)
-    extras = ",".join(missing)
-    install = f"`pip install 'leveret[{extras}]'`, then " if missing else ""
+    extras = ",".join(proposal.missing_extras(project))
+    install = f"`pip install 'leveret[{extras}]'`, then " if extras else ""
     if is_agreed:
         proposal.write(written)
         # The test imports the project, which `pytest` alone may not find.
@@ -81,10 +80,8 @@ def _run(options: argparse.Namespace) -> int:
         return 0
     if is_set_up:
         return _tried(project, [], options.seconds).code
-    if missing:
-        raise ValueError(
-            f"the tests were not run, because they need leveret[{extras}]; run {install}`leveret init --try`"
-        )
+    if extras:
+        raise ValueError(f"the tests need leveret[{extras}] and were not run; run {install}`leveret init --try`")
     return _try_out(project, options.seconds, writes=is_agreed)
 
 

@@ -143,11 +143,7 @@ def _ports(project: Project) -> Iterator[IniLine]:
     found = project.addresses
     local = found.local()
     if local:
-        too = (
-            f", where {' and '.join(it)} {'leads' if len(it) == 1 else 'lead'} by default"
-            if (it := _at_the_port(project))
-            else ""
-        )
+        too = "".join(f", as {name} does by default" for name in _at_the_port(project))
         yield IniLine("leveret_port", str(local[0].port), f"{local[0].where} {stated(local[0])}{too}")
     elif (host := found.lonely_host()) is not None:
         yield IniLine("leveret_port", str(AMQP_PORT), f"{host} names the host, and no variable the port")

@@ -46,15 +46,10 @@ _LOOKS_UP: Final = ("get", "count", "index")
 
 def expects_error(caller: object) -> bool:
     """Return whether the line of a test is in a block such as `with pytest.raises(ChannelClosedByBroker)`."""
-    if not isinstance(caller, Caller):
-        return False
-    at = caller.called_from or caller
-    return any(
-        isinstance(node, ast.With | ast.AsyncWith)
-        and node.lineno <= (at.line or 0) <= (node.end_lineno or 0)
-        and any(_EXPECTS_ERROR.search(ast.unparse(item.context_expr)) for item in node.items)
-        for node in statements_of(abspath(at.path))
-    )
+    at = caller.called_from or caller if isinstance(caller, Caller) else Caller("")
+    blocks = [it for it in statements_of(abspath(at.path)) if isinstance(it, ast.With | ast.AsyncWith)]
+    around = [it for it in blocks if it.lineno <= (at.line or 0) <= (it.end_lineno or 0)]
+    return any(_EXPECTS_ERROR.search(ast.unparse(item.context_expr)) for it in around for item in it.items)
 
 
 def asked_by(operator: str, left: object, right: object, frame: FrameType | None) -> Asked:
