@@ -112,7 +112,7 @@ def test_a_certificate_of_clients_can_be_asked_for_without_being_required(
     ("options", "text"),
     [
         (("--definitions", "missing.json"), "leveret: --definitions: "),
-        (("--tls-cert", "missing.pem"), "leveret: --tls-cert, --tls-key or --tls-ca: "),
+        (("--tls-cert", "missing.pem"), "leveret: --tls-cert missing.pem: "),
         (("--tls-key", "missing.pem"), "--tls-key and --tls-ca need --tls-cert"),
         (("--tls-cert", "x.pem", "--tls-optional"), "--tls-optional needs --tls-ca, the authority of"),
         (("--plugin", "rabbitmq_shovel"), "unknown plugin 'rabbitmq_shovel'"),
