@@ -676,8 +676,7 @@ def test_tests_that_need_what_is_not_installed_are_not_tried(
     assert main(["init", str(tmp_path), "--yes", "--try"]) == 2
 
     said = capfd.readouterr()
-    assert "leveret: written; now run `pip install 'leveret[http]'`, then `python -m pytest`\n" in said.out
-    assert "running the tests" not in said.out
+    assert said.out.endswith("leveret: written\n")
     assert said.err == (
         "leveret: the tests need leveret[http] and were not run; run `pip install 'leveret[http]'`, then "
         "`leveret init --try`\n"
