@@ -325,7 +325,7 @@ def _asked(item: pytest.Item, call: pytest.CallInfo[None], moment: Moment, broke
     asked.is_wait = asked.is_wait or isinstance(error, WaitTimeoutError)
     asked.is_timeout = asked.is_timeout or (isinstance(error, TimeoutError | Empty) and not asked.is_wait)
     asked.raised = [*raised_by(error)]
-    deaths = [*notes_of(item).deaths, *_deaths_of_tasks(call), *_deaths_of_kept_tasks(call)]
+    deaths = [*notes_of(item).deaths, *_deaths_of_tasks(call)]
     asked.deaths = [one.death._replace(place=one.place(broker)) for one in deaths]
     asked.caught = [
         Caught(one.death.error, one.death.line, place, one.death.text)
@@ -415,38 +415,35 @@ def _is_raised_in(error: BaseException, code: CodeType) -> bool:
 
 
 def _deaths_of_tasks(call: pytest.CallInfo[None]) -> list[Noted]:
-    """Return the tasks that the test itself holds and that an error has ended."""
+    """Return the tasks that an error has ended: those that the test itself holds, and those of which nothing has read.
+
+    Of the latter, only those of open loops at work with a client: asyncio reports them once they are collected. An
+    earlier test may have left one, so none is why this one failed.
+    """
     asyncio = sys.modules.get("asyncio")
     if asyncio is None or call.excinfo is None:
         return []
     frames = [entry.frame.raw for entry in call.excinfo.traceback]
     # By their types: isinstance() also asks a value for its class, at which a proxy may raise.
-    held = [value for frame in frames for value in frame.f_locals.values() if issubclass(type(value), asyncio.Task)]
-    ended = [task for task in dict.fromkeys(held) if task.done() and not task.cancelled()]
-    errors = [task.exception() for task in ended]
-    return [
-        Noted(_death_of_task(error), [])
-        for error in errors
+    values = [value for frame in frames for value in frame.f_locals.values() if issubclass(type(value), asyncio.Task)]
+    errors = [(task.exception(), False) for task in dict.fromkeys(values) if task.done() and not task.cancelled()]
+    # All clients whose tasks run a user's code on asyncio are built on aiormq.
+    if "aiormq" in sys.modules:
+        from leveret.observe.calls.insight import instances
+
+        unread = [task for task in instances([asyncio.Task]) if task._log_traceback]
+        # Task.exception() would keep asyncio from its report.
+        errors += [(task._exception, True) for task in unread if not task.get_loop().is_closed()]
+    deaths = [
+        (_death_of_task(error), is_left)
+        for error, is_left in errors
         if error is not None and error is not call.excinfo.value and not isinstance(error, pytest.fail.Exception)
     ]
-
-
-def _deaths_of_kept_tasks(call: pytest.CallInfo[None]) -> list[Noted]:
-    """Return the tasks of running loops that an error ended at work with a client, and whose error nothing has read.
-
-    asyncio reports them once they are collected. An earlier test may have left one, so none is why this one failed.
-    """
-    asyncio = sys.modules.get("asyncio")
-    # All clients whose tasks run a user's code on asyncio are built on aiormq.
-    if asyncio is None or "aiormq" not in sys.modules or call.excinfo is None:
-        return []
-    from leveret.observe.calls.insight import instances
-
-    # Task.exception() would keep asyncio from its report.
-    tasks = [task for task in instances([asyncio.Task]) if task._log_traceback and not task.get_loop().is_closed()]
-    errors = [task._exception for task in tasks if task._exception is not call.excinfo.value]
-    kept = [error for error in errors if not isinstance(error, pytest.fail.Exception) and _is_of_client(error)]
-    return [Noted(_death_of_task(error)._replace(is_client=False), []) for error in kept]
+    return [
+        Noted(death._replace(is_client=death.is_client and not is_left), [])
+        for death, is_left in deaths
+        if death.is_client or not is_left
+    ]
 
 
 def _death_of_task(error: BaseException) -> TaskDeath:
