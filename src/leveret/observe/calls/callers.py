@@ -96,8 +96,8 @@ def line_of(frame: FrameType | None) -> Caller | None:
 
 
 def is_of_user(frame: FrameType) -> bool:
-    """Return whether a frame runs user code."""
-    return _owner(frame.f_code.co_filename) == "user"
+    """Return whether a frame runs user code. The plugin may lie beside it, in a checkout."""
+    return _owner(frame.f_code.co_filename) == "user" and not _is_of_tools(frame)
 
 
 def is_users(path: str) -> bool:
