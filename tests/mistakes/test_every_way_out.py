@@ -21,6 +21,8 @@ ELSEWHERE = {
     "install leveret[http]": "tests/mistakes/test_ways_out_of_commands.py",
     "install leveret[tls]": "tests/mistakes/test_ways_out_of_commands.py",
     "run one after the other": "tests/trials/test_treatment.py",
+    "run it again with --yes": "tests/plugin/test_init.py",
+    "run \0`leveret init --try`": "tests/plugin/test_init.py",
     "let only one process ingest a file": "tests/pipeline/test_two_jobs.py",
     "or correct the name": "tests/pipeline/test_storage.py",
     "use another checkpointLocation": "tests/spark/test_stream.py",

@@ -320,7 +320,7 @@ COMMANDS: dict[str, tuple[str, str, list[str]]] = {
     "a project that is none": (
         "init {folder}/nope",
         "run `leveret init` in the folder of your project, or name it",
-        ["init", "init {folder}"],
+        ["init --yes", "init {folder} --yes"],
     ),
     # The pipeline.
     "a folder without a trace": (

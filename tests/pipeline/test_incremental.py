@@ -198,6 +198,28 @@ def test_two_processes_that_ingest_the_same_files_store_them_once(tmp_path: Path
     assert read_table(warehouse, "events").num_rows == len(WHOLE)
 
 
+def test_a_run_that_comes_while_the_tables_are_opened_is_computed_from_all_its_events(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("first", "second"):
+        write(tmp_path / f"{name}.jsonl", [header(name), *lives(2)])
+    warehouse, opened = Warehouse(tmp_path / "warehouse"), Warehouse._stored
+    bring_up_to_date(tmp_path / "first.jsonl", warehouse)
+
+    def opened_before_another_process_ingests(warehouse: Warehouse, name: str) -> Any:
+        found = opened(warehouse, name)
+        if name == "events":
+            monkeypatch.setattr(Warehouse, "_stored", opened)
+            incremental.ingest(Warehouse(warehouse.url), [tmp_path / "second.jsonl"], processes=1)
+        return found
+
+    monkeypatch.setattr(Warehouse, "_stored", opened_before_another_process_ingests)
+    incremental.update(warehouse, processes=1)
+    incremental.update(warehouse, processes=1)
+
+    assert sorted(read_table(warehouse, "copies")["run"].to_pylist()) == ["first"] * 2 + ["second"] * 2
+
+
 def test_a_table_that_does_not_exist_is_named(tmp_path: Path) -> None:
     write(tmp_path / "traces" / "a.jsonl", [header("a"), *WHOLE])
     warehouse = Warehouse(tmp_path / "warehouse")

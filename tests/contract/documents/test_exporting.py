@@ -111,7 +111,10 @@ def test_schemas_need_a_folder(capsys: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.parametrize(
     ("name", "reason"),
-    [("nope.lock", ": No such file or directory; correct the path"), ("asyncapi.json", " is a document already; name a lock")],
+    [
+        ("nope.lock", ": No such file or directory; correct the path"),
+        ("asyncapi.json", " is a document already; name a lock"),
+    ],
 )
 def test_what_is_no_lock_is_not_exported(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, reason: str

@@ -86,13 +86,13 @@ class Warehouse:
     def state(self) -> Contents:
         """Return the current state; that of a warehouse that does not exist yet is empty."""
         names = self._names()
-        # A run that `runs` has is complete in tables that are read later. A file that comes meanwhile makes runs stale.
-        first = {RUNS: self._stored(RUNS)} if RUNS in names else {}
+        # In the opposite order of commits: a run that `runs` has is complete in tables that are read later, and so are the
+        # events of a file. What comes meanwhile makes its run stale, now or for the next update.
+        first = {name: self._stored(name) for name in (RUNS, FILES) if name in names}
         with ThreadPoolExecutor(_TABLES_AT_ONCE) as pool:
-            others = [name for name in names if name not in (RUNS, FILES)]
+            others = [name for name in names if name not in first]
             read = dict(zip(others, pool.map(self._stored, others), strict=True))
-        last = {FILES: self._stored(FILES)} if FILES in names else {}
-        tables = {name: stored for name, stored in {**first, **read, **last}.items() if stored is not None}
+        tables = {name: stored for name, stored in {**first, **read}.items() if stored is not None}
         return self._state(tables)
 
     def existing(self) -> Contents:
