@@ -460,7 +460,7 @@ def free_ports() -> list[str]:
 @pytest.fixture
 def run_tests(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Callable[[], pytest.RunResult]:
     """Return a function that runs the project's tests, without a Docker that may be here."""
-    for name in ("PYTEST_XDIST_WORKER", "PYTEST_XDIST_TESTRUNUID", "PYTEST_XDIST_WORKER_COUNT"):
+    for name in ("PYTEST_XDIST_WORKER", "PYTEST_XDIST_TESTRUNUID", "PYTEST_XDIST_WORKER_COUNT", "AMQP_URL"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("DOCKER_HOST", "tcp://127.0.0.1:9")
     # Loading every plugin that is installed here takes most of such a run.
