@@ -86,8 +86,8 @@ class Warehouse:
     def state(self) -> Contents:
         """Return the current state; that of a warehouse that does not exist yet is empty."""
         names = self._names()
-        # In the opposite order of commits: a run that `runs` has is complete in tables that are read later, and so are the
-        # events of a file. What comes meanwhile makes its run stale, now or for the next update.
+        # In the opposite order of commits: a run that `runs` has is complete in tables that are read later, and so are
+        # the events of a file. What comes meanwhile makes its run stale, now or for the next update.
         first = {name: self._stored(name) for name in (RUNS, FILES) if name in names}
         with ThreadPoolExecutor(_TABLES_AT_ONCE) as pool:
             others = [name for name in names if name not in first]
