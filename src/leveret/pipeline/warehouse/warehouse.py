@@ -88,12 +88,11 @@ class Warehouse:
         names = self._names()
         # In the opposite order of commits: a run that `runs` has is complete in tables that are read later, and so are
         # the events of a file. What comes meanwhile makes its run stale, now or for the next update.
-        first = {name: self._stored(name) for name in (RUNS, FILES) if name in names}
+        found = {name: self._stored(name) for name in (RUNS, FILES) if name in names}
         with ThreadPoolExecutor(_TABLES_AT_ONCE) as pool:
-            others = [name for name in names if name not in first]
-            read = dict(zip(others, pool.map(self._stored, others), strict=True))
-        tables = {name: stored for name, stored in {**first, **read}.items() if stored is not None}
-        return self._state(tables)
+            others = [name for name in names if name not in found]
+            found.update(zip(others, pool.map(self._stored, others), strict=True))
+        return self._state({name: stored for name, stored in found.items() if stored is not None})
 
     def existing(self) -> Contents:
         """Return the current state. Raises NoWarehouseError if nothing was ever committed here."""
