@@ -88,7 +88,7 @@ class Warehouse:
         names = self._names()
         # In the opposite order of commits: a run that `runs` has is complete in tables that are read later, and so are
         # the events of a file. What comes meanwhile makes its run stale, now or for the next update.
-        found = {name: self._stored(name) for name in (RUNS, FILES) if name in names}
+        found: dict[str, Stored | None] = {it: self._stored(it) for it in (RUNS, FILES) if it in names}
         with ThreadPoolExecutor(_TABLES_AT_ONCE) as pool:
             others = [name for name in names if name not in found]
             found.update(zip(others, pool.map(self._stored, others), strict=True))
