@@ -56,7 +56,6 @@ if TYPE_CHECKING:
     from leveret.workers.worker import Worker
 
 _PERMIT: Final = "deprecated_features.permit."
-# The keywords whose types are checked, as most brokers leave them.
 # The plugins of RabbitMQ that a broker enables by their names.
 PLUGINS: Final = (EVENT_EXCHANGE, CERTIFICATE_LOGINS)
 # Those that need not be enabled, with the exchange type that every broker has. Their names change nothing.
@@ -574,7 +573,7 @@ class Broker(BrokerActions, Peers, CheckedAssertions, Hinting):
         self._engine.restart()
 
 
-# The keywords of `Broker`.
+# The keywords of `Broker`, as most brokers leave them.
 _USUAL: Final[Mapping[str, object]] = Broker.__init__.__kwdefaults__ or {}
 KEYWORDS: Final = tuple(_USUAL)
 
